@@ -309,7 +309,7 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
         for shown in await case_usecases.list_cases(context, kind="order"):
             end: EndingClaim = "settled" if await self._is_there(shown.case.name) else "never"
             said[f"ended by people: {end}"] += 1
-            wanted = WantedEnding(case_id=shown.case.id, said=end, evidence=_LETTER)
+            wanted = WantedEnding(case_id=shown.case.id, claim=end, evidence=_LETTER)
             proposal = await propose_ending(as_operator(context, "ana"), wanted)
             await confirm_proposal(as_operator(context, "bia"), context, proposal.code)
         return said

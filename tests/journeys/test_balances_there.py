@@ -72,7 +72,7 @@ async def test_what_only_the_bank_knows_is_one_case_that_evening_and_ends_with_t
         for _ in range(3):
             (case,) = await watched.compare()
             assert (case.amount_cents, case.opened_count, case.ended_at) == (-902, 1, None)
-        assert "open orders" in case.said
+        assert "open orders" in case.facts
         # Efi writes its file of the day, with the line.
         await watched.wait(hours=26)
         (case,) = await watched.compare()

@@ -134,7 +134,7 @@ _FILL: Final = (
     where holder_id = $3 and direction = 'IN' and settled_at between $4::timestamptz + $1::int * interval '1 s'
         and $4::timestamptz + $2::int * interval '1 s'
     group by 1, 2 on conflict (holder_id, hour) do update set count = received_hour.count + excluded.count""",
-    f"""insert into kept_case (kind, name, said, since, ended_at, ended_as)
+    f"""insert into kept_case (kind, name, facts, since, ended_at, ended_as)
     select 'report', n::text, 'x', at, case when n % 100 <> 0 then at end, case when n % 100 <> 0 then 'recorded' end
     from {_ROWS} where holder_id is not null""",
     """update holder set institution_id = 1
@@ -325,7 +325,7 @@ def looking_back(lookback: browse_store.Lookback, holder_id: int | None, *names:
 
 
 STANDING = [
-    Difference(kind="report", institution_id=None, name=str(n), amount_cents=None, said="x", since=STARTED_AT)
+    Difference(kind="report", institution_id=None, name=str(n), amount_cents=None, facts="x", since=STARTED_AT)
     for n in range(100, ROWS_COUNT + 1, 100)
 ]
 

@@ -103,7 +103,7 @@ _KEPT_REPORT = """
 """
 
 _CASE = """
-    insert into pixconnect.kept_case (kind, name, said, since) values ('report', '7', 'a line that nobody knows', now())
+    insert into pixconnect.kept_case (kind, name, facts, since) values ('report', '7', 'a line that nobody knows', now())
 """
 
 _LOSS = """

@@ -112,7 +112,7 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
     [endpoint] = await console.service.fetch("select id from webhook_endpoint")
     [delivery] = await console.service.fetch("select id from delivery")
     [case] = await console.service.fetch(
-        "insert into kept_case (kind, name, said, since) values ('rail', 'position', 'it says 1', now()) returning id"
+        "insert into kept_case (kind, name, facts, since) values ('rail', 'position', 'it says 1', now()) returning id"
     )
     paid = credit_report(console.service, amount_cents=1_000)
     await receive_credit(console.service.context, paid)

@@ -27,7 +27,7 @@ async def test_cases_are_shown_to_operators_with_what_is_known(live: Service) ->
         assert "No case is open" in (await operator.get(PATH)).content.decode()
         assert PATH in (await operator.get("/audit")).content.decode()
         (row,) = await live.fetch(
-            "insert into kept_case (kind, name, amount_cents, said, since)"
+            "insert into kept_case (kind, name, amount_cents, facts, since)"
             " values ('rail', 'position', -500, 'the rail says 1', now()) returning id"
         )
         await case_usecases.note_case(as_operator(live.context, "ana"), row["id"], "asked the bank")
@@ -46,7 +46,7 @@ async def test_a_case_is_noted_adjusted_by_two_and_closed(live: Service) -> None
     shop = await open_shop(live, FakeInstitution(live.clock))
     values = f"'day', {shop.account.id}, {shop.house.holder_id}, '2026-07-01', 300, 'a difference', now()"
     (row,) = await live.fetch(
-        "insert into kept_case (kind, institution_id, holder_id, name, amount_cents, said, since)"
+        "insert into kept_case (kind, institution_id, holder_id, name, amount_cents, facts, since)"
         f" values ({values}) returning id"
     )
     path = f"{PATH}/{row['id']}"
@@ -85,7 +85,7 @@ async def test_a_case_is_noted_adjusted_by_two_and_closed(live: Service) -> None
 async def test_readers_and_holders_change_no_case_and_pages_propose_nothing_else(live: Service) -> None:
     shop = await open_shop(live, FakeInstitution(live.clock))
     (row,) = await live.fetch(
-        "insert into kept_case (kind, name, amount_cents, said, since)"
+        "insert into kept_case (kind, name, amount_cents, facts, since)"
         " values ('rail', 'position', -500, 'the rail says 1', now()) returning id"
     )
     async with open_console(live) as console:
@@ -198,13 +198,13 @@ async def test_operators_say_how_an_order_ended_and_pages_end_none(live: Service
     shop = await open_shop(live, FakeInstitution(live.clock, InstitutionTraits(sends=("KEY",))))
     case_id = await open_case_of_order(shop)
     path = f"{PATH}/{case_id}"
-    letter = {"said": "never", "evidence_name": "letter.pdf", "evidence_size": "1200", "evidence_digest": "AB" * 32}
+    letter = {"claim": "never", "evidence_name": "letter.pdf", "evidence_size": "1200", "evidence_digest": "AB" * 32}
     async with open_console(live) as console:
         ana = console.nobody.of(await sign_in(console, "operator", "ana"))
         reader = console.nobody.of(await sign_in(console, "reader"))
         assert (await reader.post(f"{path}/end", letter)).status == 403
         for fields, words in (
-            ({"said": "guess"}, "said: must be one of settled, never"),
+            ({"claim": "guess"}, "claim: must be one of settled, never"),
             ({"evidence_size": "1.5"}, "must have 1 to 1048576 octets"),
             ({"evidence_size": "9" * 5000}, "must have 1 to 1048576 octets"),
             ({"evidence_digest": "ab"}, "its SHA-256 must be 64"),

@@ -41,7 +41,7 @@ async def _fill(shop: Shop) -> None:
     await read_days(shop)
     await case_usecases.look_for_cases(live.context)
     values = "'rail', 'position', -500, 'the rail says 1', now()"
-    await live.fetch(f"insert into kept_case (kind, name, amount_cents, said, since) values ({values}) returning id")
+    await live.fetch(f"insert into kept_case (kind, name, amount_cents, facts, since) values ({values}) returning id")
     for shown in await case_usecases.list_cases(live.context):
         await case_usecases.note_case(operator, shown.case.id, "asked the bank")
 

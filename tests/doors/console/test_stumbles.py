@@ -361,7 +361,7 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
 
 async def test_the_menu_counts_what_waits_for_operators_alone(service: Service, caller: Caller) -> None:
     said = "line 1 of -R$\u00a01,00, CREDIT, perhaps_balance, read on 2026-11-03"
-    case = "insert into kept_case (kind, name, said, since) values ('rail', 'a', $1, now()) returning id"
+    case = "insert into kept_case (kind, name, facts, since) values ('rail', 'a', $1, now()) returning id"
     [[case_id]] = await service.fetch(case, said)
     async with open_console(service) as shown:
         operator = shown.nobody.of(await sign_in(shown, "operator"))

@@ -21,7 +21,7 @@ from support.statement_files import make_ofx, make_ofx_line
 pytestmark = pytest.mark.long
 
 _CASES = """
-    insert into kept_case (kind, institution_id, holder_id, name, amount_cents, said, since) values
+    insert into kept_case (kind, institution_id, holder_id, name, amount_cents, facts, since) values
         ('day', {account}, {house}, '2026-07-01', -300, 'its balances and lines disagree', now()),
         ('day', {account}, null, '2026-07-02', -80, 'line F1 of -R$ 0,80, fee, not posted: TARIFA PIX', now()),
         ('day', {account}, null, '2026-07-03', -80, 'line F2 of -R$ 0,80, fee, not posted: tarifa pix', now()),
@@ -95,11 +95,11 @@ def test_two_operators_adjust_a_day_and_undo_it_again(live: CommandLine) -> None
 def test_what_comes_from_one_cause_ends_by_one_decision(live: CommandLine) -> None:
     live.json("case", "note", "2", "the fee table of July", "--operator", "ana")
     close = ("case", "close", "--reason", "the fees of July are charged on another account", "--operator", "ana")
-    refused = live.refusal(*close, "--said", "tarifa")
+    refused = live.refusal(*close, "--facts", "tarifa")
     assert "kind" in refused.lower()
     assert "not both" in live.refusal(*close, "2", "--kind", "day")
-    assert "none is named" in live.refusal(*close, "--kind", "day", "--said", "BOLETO")
-    ended = live.json(*close, "--kind", "day", "--said", "Tarifa")["cases"]
+    assert "none is named" in live.refusal(*close, "--kind", "day", "--facts", "BOLETO")
+    ended = live.json(*close, "--kind", "day", "--facts", "Tarifa")["cases"]
     assert [(one["name"], one["ended_as"], one["ended_by"]) for one in ended] == [
         ("2026-07-02", "closed", "ana"),
         ("2026-07-03", "closed", "ana"),
@@ -192,7 +192,7 @@ def test_an_order_ends_by_a_file_and_two_operators(live_with_order: CommandLine,
     assert str(too_long) in live.refusal(*close, "--as", "never", "--evidence", str(too_long))
     assert "an order that is open" in live.refusal(*close, "--reason", "lost")
     proposed = live.json(*close, "--as", "never", "--evidence", str(letter))
-    assert (proposed["act"], proposed["said"], proposed["evidence_name"]) == ("decide", "never", "letter.txt")
+    assert (proposed["act"], proposed["claim"], proposed["evidence_name"]) == ("decide", "never", "letter.txt")
     confirm = ("proposal", "confirm", proposed["code"])
     assert "another operator confirms" in live.refusal(*confirm, "--operator", "ana")
     assert live.json("case", "show", str(listed["id"]))["waiting"].endswith(f"code {proposed['code']}")

@@ -48,7 +48,7 @@ async def test_the_week_is_a_chart_with_its_table_and_without_a_script(service: 
 async def test_waiting_work_is_for_operators_and_a_failing_check_named(
     service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await service.fetch("insert into kept_case (kind, name, said, since) values ('rail', 'a', 'differs', now()) returning id")
+    await service.fetch("insert into kept_case (kind, name, facts, since) values ('rail', 'a', 'differs', now()) returning id")
     async with open_console(service) as console:
         operator = console.nobody.of(await sign_in(console, "operator"))
         holder = console.nobody.of(await sign_in_client(console, caller.holder_id))

@@ -203,7 +203,7 @@ async def test_a_case_or_a_report_that_is_open_keeps_everything(old: Service) ->
     await be_paid(old)
     (paid,) = await old.fetch("select end_to_end_id from transfer")
     await old.execute_as_owner(
-        "insert into pixconnect.kept_case (kind, name, said, since) "
+        "insert into pixconnect.kept_case (kind, name, facts, since) "
         f"values ('rail', '{paid['end_to_end_id']}', 'something', now())"
     )
     with pytest.raises(errors.BadRequest, match="a case of this person is open: 1, see"):

@@ -35,9 +35,9 @@ FEATURE: Final = Feature(
 adjustment,kind direction account,none
 adjustment,proposed_by confirmed_by,operator
 case_ending,evidence_name proposed_by confirmed_by,operator
-case_ending,order_name kind said evidence_digest contrary_item_id,none
+case_ending,order_name kind claim evidence_digest contrary_item_id,none
 case_note,operator note,operator
 kept_case,kind name ended_as,none
-kept_case,said ended_by end_reason,operator
+kept_case,facts ended_by end_reason,operator
 """,
 )

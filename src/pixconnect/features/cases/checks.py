@@ -46,11 +46,11 @@ ADJUSTMENTS: Final = (
     ),
     _rule(
         name="order_ended_by_its_case",
-        says="an order that ended by a case did so by two operators and by evidence, and stands as they have said",
+        says="an order that ended by a case did so by two operators and by evidence, and stands as they claim",
         broken="""
             select coalesce(ending.holder_id, step.holder_id) as holder_id,
                 array['order ' || coalesce(ending.order_name, step.order_name, 'of case ' || ended.id)] as ids,
-                case when ending.order_name is not null then format('%s, by %s and %s, %s', ending.said, ending.proposed_by,
+                case when ending.order_name is not null then format('%s, by %s and %s, %s', ending.claim, ending.proposed_by,
                     ending.confirmed_by, ending.evidence_digest) else 'two operators and evidence' end as expected,
                 concat_ws(', ', coalesce(transfer.status, refund.status), step.outcome, ended.ended_as) as found,
                 coalesce(ending.ended_at, ended.ended_at, step.created_at) as since
@@ -63,14 +63,14 @@ ADJUSTMENTS: Final = (
                 and refund.holder_id = ending.holder_id
             where ending.order_name is null or step.order_name is null
                 or coalesce(transfer.status, refund.status)
-                    is distinct from case when ending.said = 'never' then 'ERROR'
+                    is distinct from case when ending.claim = 'never' then 'ERROR'
                         when ending.kind = 'order' then 'CONFIRMED' else 'RETURNED' end
                 or coalesce(transfer.amount_cents, refund.amount_cents) <> ending.amount_cents
                 or not exists (
                     select from proposal
                     where proposal.institution_id = ending.institution_id and act = 'decide'
                         and proposal.proposed_by = ending.proposed_by and proposal.confirmed_by = ending.confirmed_by
-                        and proposal.contents ->> 'order' = ending.order_name and proposal.contents ->> 'said' = ending.said
+                        and proposal.contents ->> 'order' = ending.order_name and proposal.contents ->> 'claim' = ending.claim
                         and proposal.contents ->> 'evidence_sha256' = ending.evidence_digest
                 )
                 or not exists (

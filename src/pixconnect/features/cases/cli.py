@@ -43,10 +43,10 @@ proposal_app = App(name="proposal", help="Read and confirm what waits for a seco
 _CaseNumber = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
 CaseId = Annotated[_CaseNumber, Parameter(name=("--case-id", "--id"))]  # a case, as ``list`` prints its id
 _Institution = Annotated[str | None, Parameter(help="Of this account at an institution only, by its name.")]
-_Said = Annotated[
+_Facts = Annotated[
     str | None, Parameter(help="Only those with these known facts, as `show` prints them: a fee's text, a reason.")
 ]
-_COLUMNS: Final = ("id", "kind", "institution", "holder_id", "name", "amount_cents", "age_days", "ended_as", "said")
+_COLUMNS: Final = ("id", "kind", "institution", "holder_id", "name", "amount_cents", "age_days", "ended_as", "facts")
 _PROPOSAL_COLUMNS: Final = (
     "code", "subject", "act", "contents", "proposed_by", "confirmable_at", "acts_at", "lapses_at",
 )  # fmt: skip
@@ -57,7 +57,7 @@ def list_(
     *,
     kind: rules.CaseKind | None = None,
     institution: _Institution = None,
-    said: _Said = None,
+    facts: _Facts = None,
     with_ended: Annotated[bool, Parameter(name="--all", negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
@@ -67,7 +67,7 @@ def list_(
         kind: Of this kind only.
         with_ended: Also print those that have ended.
     """
-    found = operating.run(case_usecases.list_cases, with_ended=with_ended, kind=kind, institution=institution, said=said)
+    found = operating.run(case_usecases.list_cases, with_ended=with_ended, kind=kind, institution=institution, facts=facts)
     shown = [_shown(one) for one in found]
     output.show_list("cases", shown, as_json=json, columns=_COLUMNS)
 
@@ -85,7 +85,7 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
     ending: Shown = {}
     if end := found.ending:
         evidence = f"{end.evidence_name} of {end.evidence_size} octets, SHA-256 {end.evidence_digest}"
-        ending = dict(ending=f"{end.said}, by {end.proposed_by} and {end.confirmed_by}, on {evidence}")
+        ending = dict(ending=f"{end.claim}, by {end.proposed_by} and {end.confirmed_by}, on {evidence}")
     waits: Shown = {} if found.waiting is None else dict(waiting=found.waiting.text)
     listed = dict(
         notes=notes,
@@ -245,12 +245,12 @@ def forget(name: AccountName, pattern: _CaseNumber) -> None:
 def close(
     *case_ids: _CaseNumber,
     reason: str | None = None,
-    said_end: Annotated[rules.EndingClaim | None, Parameter(name="--as")] = None,
+    claim: Annotated[rules.EndingClaim | None, Parameter(name="--as")] = None,
     evidence: Path | None = None,
     item: str | None = None,
     kind: rules.CaseKind | None = None,
     institution: _Institution = None,
-    said: _Said = None,
+    facts: _Facts = None,
     json: Json = False,
 ) -> None:
     """Close settled cases. This moves no money; your name and reason are recorded.
@@ -263,25 +263,25 @@ def close(
     Args:
         case_ids: Their ids, as `list` prints them.
         reason: Your finding, and your action: the cause of all of them.
-        said_end: How the order of a case of that kind ended: another operator confirms it.
+        claim: How the order of a case of that kind ended: another operator confirms it.
         evidence: With `--as`, the file with the evidence, of at most 1 MiB: its name, size and SHA-256 are kept.
         item: With `--as settled`, the line of the statement that it is, where several may be it.
         kind: All open ones of this kind instead.
     """
-    if said_end or evidence or item:
-        is_one = len(case_ids) == 1 and reason is None and not (kind or institution or said)
-        if not is_one or said_end is None or evidence is None:
+    if claim or evidence or item:
+        is_one = len(case_ids) == 1 and reason is None and not (kind or institution or facts)
+        if not is_one or claim is None or evidence is None:
             raise CommandError("--as: takes one case, and --evidence, and no --reason")
         content = load_file(evidence, rules.EVIDENCE_SIZE_MAX)
         file = rules.Evidence(name=evidence.name, size=len(content), digest=hashlib.sha256(content).hexdigest())
-        wanted = WantedEnding(case_id=case_ids[0], said=said_end, evidence=file, item_id=item)
+        wanted = WantedEnding(case_id=case_ids[0], claim=claim, evidence=file, item_id=item)
         show_proposed(operating.run(ending_usecases.propose_ending, wanted), as_json=json)
         return
     if reason is None:
         raise CommandError("--reason: required, or --as and --evidence for an order")
 
     async def do(context: Operator) -> list[ShownCase]:
-        chosen = await _choose(context, case_ids, kind, institution, said)
+        chosen = await _choose(context, case_ids, kind, institution, facts)
         return await case_usecases.close_cases(context, chosen, reason)
 
     ended = operating.run(do)
@@ -291,23 +291,23 @@ def close(
 
 
 async def _choose(
-    context: Operator, case_ids: Sequence[int], kind: rules.CaseKind | None, institution: str | None, said: str | None
+    context: Operator, case_ids: Sequence[int], kind: rules.CaseKind | None, institution: str | None, facts: str | None
 ) -> Sequence[int]:
-    if case_ids and (kind or institution or said):
+    if case_ids and (kind or institution or facts):
         raise errors.BadRequest("case: name cases, or a kind of them, and not both")
     # Without a kind the other options would be ignored silently.
-    if kind is None and (institution or said):
+    if kind is None and (institution or facts):
         raise errors.BadRequest("kind: required, unless cases are named")
     if kind is None:
         return case_ids
-    listed = await case_usecases.list_cases(context, kind=kind, institution=institution, said=said)
+    listed = await case_usecases.list_cases(context, kind=kind, institution=institution, facts=facts)
     return [one.case.id for one in listed]
 
 
 def _shown(found: ShownCase) -> Shown:
     return {
         **output.pick(found, "id=case.id kind=case.kind institution holder_id=case.holder_id"),
-        **output.pick(found.case, "name amount_cents said since"),
+        **output.pick(found.case, "name amount_cents facts since"),
         "age_days": found.age.days,
         **output.pick(found.case, "opened_at opened_count ended_at ended_as ended_by end_reason"),
     }

@@ -63,7 +63,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     name: str  # one difference has one name, however often it is found
     holder_id: int | None = None
     amount_cents: int | None  # their amount less ours; negative if theirs is smaller
-    said: str
+    facts: str
     since: datetime
 
 
@@ -158,7 +158,7 @@ class CaseEnding(SilentOrder, frozen=True, kw_only=True):
     """The decision of two operators on an order."""
 
     case_id: int
-    said: EndingClaim
+    claim: EndingClaim
     evidence_name: str
     evidence_size: int
     evidence_digest: str
@@ -172,7 +172,7 @@ def parse_ending_claim(text: str) -> EndingClaim:
     try:
         return msgspec.convert(text, EndingClaim)
     except msgspec.ValidationError:
-        raise errors.BadRequest(f"said: must be one of {', '.join(get_args(EndingClaim))}") from None
+        raise errors.BadRequest(f"claim: must be one of {', '.join(get_args(EndingClaim))}") from None
 
 
 AdjustmentKind = Literal["bank_error", "our_error", "found", "written_off"]

@@ -32,7 +32,7 @@ CASE: Final = Table(
     "kept_case",
     rules.Case,
     """
-    id bigint, kind text, institution_id smallint, holder_id bigint, name text, amount_cents bigint, said text,
+    id bigint, kind text, institution_id smallint, holder_id bigint, name text, amount_cents bigint, facts text,
     since timestamptz, opened_at timestamptz, opened_count integer, ended_at timestamptz, ended_as text, ended_by text,
     end_reason text
     """,
@@ -51,35 +51,35 @@ try_lock: Final = AdvisoryLocks(0x1D58_CA5E).try_lock
 _KEEP: Final[LiteralString] = """
     with found as (
         select * from jsonb_to_recordset($1::jsonb) as each (
-            kind text, institution_id smallint, holder_id bigint, name text, amount_cents bigint, said text, since timestamptz
+            kind text, institution_id smallint, holder_id bigint, name text, amount_cents bigint, facts text, since timestamptz
         )
     ),
     opened as (
-        insert into kept_case as kept (kind, institution_id, holder_id, name, amount_cents, said, since)
-        select kind, institution_id, holder_id, name, amount_cents, said, since from found
+        insert into kept_case as kept (kind, institution_id, holder_id, name, amount_cents, facts, since)
+        select kind, institution_id, holder_id, name, amount_cents, facts, since from found
         -- One that stands as it is found: each attempt to insert it again would use up an id.
         where not exists (
             select from kept_case as standing
             where standing.kind = found.kind and standing.institution_id is not distinct from found.institution_id
                 and standing.name = found.name
                 -- Not ``is null``: the index of open cases would be gone through for each.
-                and (standing.ended_at, standing.amount_cents, standing.said)
-                    is not distinct from (null, found.amount_cents, found.said)
+                and (standing.ended_at, standing.amount_cents, standing.facts)
+                    is not distinct from (null, found.amount_cents, found.facts)
         )
         on conflict (kind, institution_id, name) do update set
-            holder_id = excluded.holder_id, amount_cents = excluded.amount_cents, said = excluded.said,
+            holder_id = excluded.holder_id, amount_cents = excluded.amount_cents, facts = excluded.facts,
             opened_count = kept.opened_count + (kept.ended_at is not null)::integer,
             ended_at = null, ended_as = null, ended_by = null, end_reason = null
         where case
             when kept.ended_at is null
-                then (kept.amount_cents, kept.said) is distinct from (excluded.amount_cents, excluded.said)
+                then (kept.amount_cents, kept.facts) is distinct from (excluded.amount_cents, excluded.facts)
             else kept.ended_as = 'recorded' or kept.amount_cents is distinct from excluded.amount_cents
                 -- Its entries were reversed, although the difference remains.
                 or kept.ended_as = 'adjusted' and kept.amount_cents is distinct from (
                     select sum(case direction when 'IN' then adjustment.amount_cents else -adjustment.amount_cents end)
                     from adjustment where adjustment.case_id = kept.id and account = 'available'
                 )
-                or kept.ended_as = 'closed' and kept.kind = 'day' and kept.said is distinct from excluded.said
+                or kept.ended_as = 'closed' and kept.kind = 'day' and kept.facts is distinct from excluded.facts
         end
     )
     update kept_case set opened_count = opened_count + (ended_at is not null)::integer,
@@ -123,7 +123,7 @@ list_oldest: Final = FindAll[rules.Case, bool, rules.CaseKind | None, int | None
     CASE,
     """
     where (ended_at is null or $1) and ($2::text is null or kind = $2) and ($3::smallint is null or institution_id = $3)
-        and ($4::text is null or strpos(lower(said), lower($4)) > 0)
+        and ($4::text is null or strpos(lower(facts), lower($4)) > 0)
     order by ended_at is not null, since, id limit $5
     """,
 )
@@ -167,7 +167,7 @@ CASE_ENDING: Final = Table(
     rules.CaseEnding,
     """
     order_name text, kind text, institution_id smallint, holder_id bigint, resource_id bigint, amount_cents bigint,
-    called_at timestamptz, case_id bigint, said text, evidence_name text, evidence_size integer, evidence_digest text,
+    called_at timestamptz, case_id bigint, claim text, evidence_name text, evidence_size integer, evidence_digest text,
     proposed_by text, confirmed_by text, ended_at timestamptz, contrary_item_id text
     """,
     key=("order_name",),
@@ -206,7 +206,7 @@ close_step: Final = Value[bool | None, str](
 find_of_cases: Final = FindAll[rules.CaseEnding, Sequence[int]](CASE_ENDING, "where case_id = any($1) order by order_name")
 
 list_never: Final = FindAll[rules.CaseEnding, int, Sequence[int]](
-    CASE_ENDING, "where institution_id = $1 and amount_cents = any($2) and said = 'never' order by order_name"
+    CASE_ENDING, "where institution_id = $1 and amount_cents = any($2) and claim = 'never' order by order_name"
 )
 """Orders of an account, with one of these amounts, that two operators closed as never sent."""
 

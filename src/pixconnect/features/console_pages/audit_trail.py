@@ -103,7 +103,7 @@ async def propose_ending(visit: Visit) -> Response:
     operator = visit.begin_act(_OPERATORS)
     wished = WantedEnding(
         case_id=visit.path_id(),
-        said=parse_ending_claim(read_field(visit.sent, "said")),
+        claim=parse_ending_claim(read_field(visit.sent, "claim")),
         evidence=Evidence(
             name=read_field(visit.sent, "evidence_name"),
             # A text that is no number is refused like an empty file.

@@ -215,8 +215,8 @@ async def list_events_of(connection: Connection, rows: Sequence[PersonRow]) -> l
 # By the case's subject and its text, where alone the tax id may occur.
 list_open_cases: Final = Column[int, Sequence[str], str, Sequence[str]]("""
     select id from kept_case
-    where ended_at is null and (name = any($1) or position($2 in said) > 0 or kind = 'report' and name = any($3)
-        or kind = 'day' and exists (select from unnest($1) as named (name) where position(named.name in said) > 0))
+    where ended_at is null and (name = any($1) or position($2 in facts) > 0 or kind = 'report' and name = any($3)
+        or kind = 'day' and exists (select from unnest($1) as named (name) where position(named.name in facts) > 0))
     order by id
 """)
 """List open cases about one of these network names, the tax id, or a kept report."""

@@ -2665,7 +2665,7 @@ create table kept_case (
     holder_id bigint,
     name text collate "C" not null,
     amount_cents bigint,
-    said text not null,
+    facts text not null,
     since timestamp with time zone not null,
     opened_at timestamp with time zone default clock_timestamp() not null,
     opened_count integer default 1 not null,
@@ -2686,7 +2686,7 @@ create table kept_case (
     constraint kept_case_kind_check check (kind in ('report', 'day', 'rail', 'order', 'account', 'waits', 'file')),
     constraint kept_case_name_check check (length(name) >= 1 and length(name) <= 255),
     constraint kept_case_opened_count_check check (opened_count > 0),
-    constraint kept_case_said_check check (length(said) >= 1 and length(said) <= 1000),
+    constraint kept_case_facts_check check (length(facts) >= 1 and length(facts) <= 1000),
     constraint kept_case_since_check check (isfinite(since)),
     constraint only_what_is_at_an_account_names_it check ((institution_id is not null) = (kind in ('day', 'order', 'account',
         'waits', 'file'))),
@@ -2704,7 +2704,7 @@ comment on column kept_case.name is
     'The subject: the report''s id, the day, the finding, the order''s name, the word balance, the refund, the word files, or the first day without a file.';
 comment on column kept_case.amount_cents is
     'The institution''s amount less ours, in cents; null if it is no sum.';
-comment on column kept_case.said is 'The known facts, in words.';
+comment on column kept_case.facts is 'The known facts, in words.';
 comment on column kept_case.since is
     'Of when it is: of a day its begin, in service time; of a report when it came, in real time.';
 comment on column kept_case.opened_at is 'When it was found first, in real time.';
@@ -2720,7 +2720,7 @@ create trigger an_end_of_a_case_stays before update on kept_case for each row wh
     new.since is distinct from old.since or new.opened_at is distinct from old.opened_at or new.opened_count <>
     (old.opened_count + (old.ended_at is not null)::integer)) execute function refuse_row('an_end_of_a_case_stays',
     'the case %s is of one difference, and its end stays', 'id');
-grant insert (kind, institution_id, holder_id, name, amount_cents, said, since), select, update (holder_id, amount_cents, said,
+grant insert (kind, institution_id, holder_id, name, amount_cents, facts, since), select, update (holder_id, amount_cents, facts,
     opened_count, ended_at, ended_as, ended_by, end_reason) on table kept_case to pixconnect_service;
 
 create table case_note (
@@ -2912,7 +2912,7 @@ as $function$
 begin
     if tg_op = 'UPDATE' then
         if old.contrary_item_id is not null or (to_jsonb(new) - 'contrary_item_id') <> (to_jsonb(old) - 'contrary_item_id') then
-            raise exception 'what two operators have said of % stays', old.order_name
+            raise exception 'the claim of two operators about % stays', old.order_name
                 using errcode = 'integrity_constraint_violation', constraint = 'a_case_ending_stays';
         end if;
         return new;
@@ -2922,7 +2922,7 @@ begin
         where confirmed.institution_id = new.institution_id and act = 'decide' and confirmed_by = new.confirmed_by
             and proposed_by = new.proposed_by and confirmed.xmin = pg_current_xact_id()::xid
             and contents ->> 'order' = new.order_name and (contents ->> 'case_id')::bigint = new.case_id
-            and contents ->> 'said' = new.said and contents ->> 'evidence_sha256' = new.evidence_digest
+            and contents ->> 'claim' = new.claim and contents ->> 'evidence_sha256' = new.evidence_digest
     ) or not exists (
         select from kept_case
         where id = new.case_id and kept_case.kind = 'order' and name = new.order_name and ended_at is null
@@ -2950,7 +2950,7 @@ create table case_ending (
     amount_cents bigint not null,
     called_at timestamp with time zone not null,
     case_id bigint not null,
-    said text not null,
+    claim text not null,
     evidence_name text not null,
     evidence_size integer not null,
     evidence_digest text collate "C" not null,
@@ -2972,11 +2972,11 @@ create table case_ending (
     constraint case_ending_kind_check check (kind in ('refund', 'order')),
     constraint case_ending_order_name_check check (length(order_name) = 32),
     constraint case_ending_proposed_by_check check (length(proposed_by) >= 1 and length(proposed_by) <= 255),
-    constraint case_ending_said_check check (said in ('settled', 'never')),
+    constraint case_ending_claim_check check (claim in ('settled', 'never')),
     constraint ended_by_two check (regexp_replace(confirmed_by, '^console ', '') <> regexp_replace(proposed_by, '^console ',
         '')),
     constraint no_order_ends_while_it_may_be_called check (ended_at >= (called_at + '12:00:00'::interval)),
-    constraint only_what_never_left_has_a_contrary_line check (contrary_item_id is null or said = 'never'),
+    constraint only_what_never_left_has_a_contrary_line check (contrary_item_id is null or claim = 'never'),
     constraint case_ending_case_id_fkey foreign key (case_id) references kept_case(id),
     constraint case_ending_holder_id_fkey foreign key (holder_id) references holder(id),
     constraint case_ending_institution_id_fkey foreign key (institution_id) references institution_account(id)
@@ -2991,7 +2991,7 @@ comment on column case_ending.resource_id is 'The transfer or refund.';
 comment on column case_ending.amount_cents is 'How much it is, in cents.';
 comment on column case_ending.called_at is 'When it was first called, in real time.';
 comment on column case_ending.case_id is 'The case that ended by it.';
-comment on column case_ending.said is 'Settled: it reached its payee; never: it never left, and never will.';
+comment on column case_ending.claim is 'Settled: it reached its payee; never: it never left, and never will.';
 comment on column case_ending.evidence_name is 'The name of the file on which both relied; the file stays with them.';
 comment on column case_ending.evidence_size is 'Its size, in octets.';
 comment on column case_ending.evidence_digest is 'Its SHA-256, in hexadecimal digits.';
@@ -3000,7 +3000,7 @@ comment on column case_ending.confirmed_by is 'The other operator.';
 comment on column case_ending.ended_at is 'When that was, in real time.';
 comment on column case_ending.contrary_item_id is
     'The later statement line that shows that it left, posted as a movement of the holder; null if there is none.';
-create index case_ending_never on case_ending (institution_id, amount_cents) where said = 'never';
+create index case_ending_never on case_ending (institution_id, amount_cents) where claim = 'never';
 create trigger case_ending_is_append_only before delete or truncate on case_ending for each statement execute function
     refuse_change();
 create trigger check_new before insert or update on case_ending for each row execute function check_case_ending();

@@ -53,7 +53,7 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
 
 async def open_case(shop: Shop, amount_cents: int, name: str = "2026-07-01", kind: str = "day") -> int:
     (row,) = await shop.live.fetch(
-        "insert into kept_case (kind, institution_id, holder_id, name, amount_cents, said, since)"
+        "insert into kept_case (kind, institution_id, holder_id, name, amount_cents, facts, since)"
         f" values ('{kind}', {shop.account.id}, {shop.house.holder_id}, '{name}', {amount_cents}, 'a difference', now())"
         " returning id"
     )

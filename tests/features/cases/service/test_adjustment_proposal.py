@@ -36,7 +36,7 @@ async def console(shop: Shop) -> AsyncIterator[InProcess]:
 
 async def propose(shop: Shop, operator: Operator) -> Proposal:
     (row,) = await shop.live.fetch(
-        "insert into kept_case (kind, institution_id, holder_id, name, amount_cents, said, since)"
+        "insert into kept_case (kind, institution_id, holder_id, name, amount_cents, facts, since)"
         f" values ('day', {shop.account.id}, {shop.house.holder_id}, '2026-07-01', -300, 'a difference', now()) returning id"
     )
     return await propose_adjustment(operator, WantedAdjustment(case_id=row["id"], kind="bank_error"))

@@ -97,7 +97,7 @@ async def test_what_the_bank_has_struck_is_taken_out_by_two_operators(shop: Shop
         assert (await moved(shop), await waiting(shop)) == ([-100, 300_00], {"F1": "perhaps_struck"})
     (case,) = await look(shop)
     assert (case.name, case.amount_cents) == ("2026-07-01", 100)
-    assert "line F1 of -R$ 1,00, fee, perhaps_struck" in case.said
+    assert "line F1 of -R$ 1,00, fee, perhaps_struck" in case.facts
     shown = await case_usecases.read_case(shop.live.context, case.id)
     assert [item.item_id for item in shown.lines] == ["F1"]
     # The evidence for a person: the files, the newest first, the balance after each line, and the postings of the
@@ -189,7 +189,7 @@ async def test_what_came_in_and_is_spent_becomes_a_debt_when_it_is_taken_out(sho
     await read(shop, TED, closing="400.00")
     await read(shop, TED, ("B1", "-399.00", "BOLETO", "02"), last="20260702", closing="1.00")
     await read(shop, ("B1", "-399.00", "BOLETO", "02"), last="20260702", closing="-299.00")
-    (case,) = [one for one in await look(shop) if "perhaps_struck" in one.said]
+    (case,) = [one for one in await look(shop) if "perhaps_struck" in one.facts]
     (possible,) = (await case_usecases.read_case(shop.live.context, case.id)).answers
     assert (possible.posts_cents, possible.lacking_cents) == (-300_00, 299_00)
     said = await answer(shop, case.id, out=["T1"])
@@ -439,7 +439,7 @@ async def test_two_operators_answer_what_a_line_is_that_was_told_again_with_othe
         await read(shop, other, TED, closing=None)
         assert (await waiting(shop), await moved(shop)) == ({"F1~20260701.2": "changed"}, [-100, 300_00])
     (case,) = await look(shop)
-    assert f"line F1~20260701.2 of -R$ {other[1][1:].replace('.', ',')}, fee, changed" in case.said
+    assert f"line F1~20260701.2 of -R$ {other[1][1:].replace('.', ',')}, fee, changed" in case.facts
     with pytest.raises(errors.BadRequest, match="out: no line T1 waits"):
         await answer(shop, case.id, out=["T1"], counts=["F1~20260701.2"])
     await answer(shop, case.id, **lines)

@@ -79,7 +79,7 @@ async def test_a_constant_difference_is_one_case_of_the_first_day(shop: Shop, fi
     await read(shop, fee, opening=opening and "605.00", closing="604.00", day="20260703")
     (case,) = await look(shop)
     assert told([case]) == [("day", f"2026-07-0{first}", 50_000, None)]
-    assert case.said == "the balance before this first day differs from the books by +R$ 500,00"
+    assert case.facts == "the balance before this first day differs from the books by +R$ 500,00"
     await case_usecases.close_cases(as_operator(shop.live.context), [case.id], "a limit")
     assert (await look(shop), await shop.live.fetch("select from institution_day where state = 'open'")) == ([], [])
 
@@ -109,8 +109,8 @@ async def test_days_without_a_file_are_one_case_until_one_covers_them(shop: Shop
     await asyncio.gather(look(shop), look(shop))
     (case,) = await look(shop)
     assert (told([case]), case.opened_count) == ([("file", "2026-07-05", -3000, None)], 1)
-    assert "all of 2026-07-02 to 2026-07-05: the balance was R$ 100,00 at the end of 2026-07-01, and R$ 70,00 at" in case.said
-    assert "2026-07-06, a difference of -R$ 30,00; read a file of 2026-07-02 to 2026-07-05: `institution" in case.said
+    assert "all of 2026-07-02 to 2026-07-05: the balance was R$ 100,00 at the end of 2026-07-01, and R$ 70,00 at" in case.facts
+    assert "2026-07-06, a difference of -R$ 30,00; read a file of 2026-07-02 to 2026-07-05: `institution" in case.facts
     assert await shop.live.fetch("select from movement where kind <> 'opening_balance'") == []
     # An operator's closing holds until the difference changes, also if some of the days are read.
     await case_usecases.close_cases(as_operator(shop.live.context), [case.id], "the bank has no such file")
@@ -163,7 +163,7 @@ async def test_what_only_one_side_has_is_a_case_that_says_how_much(shop: Shop) -
     day = await day_usecases.read_day(shop.live.context, shop.account, DAY)
     alone = [(line.amount_cents, line.direction) for line in day.lines_alone]
     assert (day.shown.state, day.shown.cases.lines_count, alone) == ("closed_with_cases", 1, [(700, "IN")])
-    assert pix.end_to_end_id in missing.said
+    assert pix.end_to_end_id in missing.facts
     came = make_ofx_line(item_id="P1", at="20260701", amount="7.00", memo=f"PIX RECEBIDO {pix.end_to_end_id}")
     await read(shop, came, closing="107.00")
     assert told(await look(shop)) == []
@@ -200,7 +200,7 @@ async def test_all_of_a_day_is_one_case_that_names_each_line(shop: Shop) -> None
     # Two choices agree: the lines may be money or not, and the balance is 300.00 above the sum.
     assert (case.kind, case.name, case.amount_cents) == ("day", "2026-07-01", 300_00 - 700)
     for named in ("+R$ 300,00 beside", "line B1", "line B2", "perhaps_balance", "from ofx", pix.end_to_end_id):
-        assert named in case.said
+        assert named in case.facts
     await case_usecases.close_cases(as_operator(shop.live.context), [case.id], "the bank writes its balances twice")
     assert await look(shop) == []
     # Another line is another question about the day, though the sum is the same.
@@ -266,8 +266,8 @@ async def test_what_two_runs_of_verify_found_of_one_thing_is_one_case(shop: Shop
 
 
 async def test_a_variable_that_is_not_set_takes_no_cases(shop: Shop) -> None:
-    with pytest.raises(errors.BadRequest, match="said: must not be empty"):
-        await case_usecases.list_cases(shop.live.context, said="")
+    with pytest.raises(errors.BadRequest, match="facts: must not be empty"):
+        await case_usecases.list_cases(shop.live.context, facts="")
     with pytest.raises(errors.NotFound, match="there is no account"):
         await case_usecases.list_cases(shop.live.context, institution="")
 
@@ -299,5 +299,5 @@ async def test_an_operators_word_holds_for_the_amount_that_it_was_about(shop: Sh
 async def test_a_kept_report_is_not_counted_again_as_a_case(service: Service) -> None:
     assert await case_usecases.count_cases(service.context) == 0
     kinds = "('rail', 'a', 'differs', now()), ('report', 'b', 'x', now())"
-    assert await service.fetch(f"insert into kept_case (kind, name, said, since) values {kinds} returning id")
+    assert await service.fetch(f"insert into kept_case (kind, name, facts, since) values {kinds} returning id")
     assert await case_usecases.count_cases(service.context) == 1

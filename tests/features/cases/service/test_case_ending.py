@@ -49,7 +49,7 @@ async def look(shop: Shop) -> list[Case]:
 
 
 async def want(shop: Shop, case_id: int, said: Any = "never", operator: str = "ana", **changes: Any) -> None:
-    wanted = WantedEnding(case_id=case_id, said=said, evidence=LETTER)
+    wanted = WantedEnding(case_id=case_id, claim=said, evidence=LETTER)
     await propose_ending(as_operator(shop.live.context, operator), structs.replace(wanted, **changes))
 
 
@@ -78,7 +78,7 @@ async def test_the_case_of_one_that_waited_for_a_person_there_says_so(shop: Shop
     await shop.move_orders(seconds=60)
     await read_days(shop)
     (case,) = await look(shop)
-    assert "where since 2026-07-01 it waited for approval: have it ended there first; the institution never said" in case.said
+    assert "where since 2026-07-01 it waited for approval: have it ended there first; the institution never said" in case.facts
 
 
 async def test_two_operators_say_by_evidence_that_it_never_left(shop: Shop) -> None:
@@ -170,7 +170,7 @@ async def test_a_line_that_comes_later_is_a_movement_of_its_holder_and_opens_the
         assert tuple(movement) == (shop.house.holder_id, 400, f"case {case.id}: PIX ENVIADO")
         (again,) = await look(shop)
         assert (again.ended_at, again.amount_cents, again.opened_count) == (None, -400, 2)
-        assert "the line L1" in again.said
+        assert "the line L1" in again.facts
     assert ((await read_again(shop, sent)).status, await read_funds(shop.live, shop.house)) == ("ERROR", (600, 0))
     await case_usecases.close_cases(as_operator(shop.live.context), [case.id], "the bank was wrong")
     assert [one.ended_as for one in await look(shop)] == ["closed"]
@@ -259,7 +259,7 @@ async def test_a_refund_ends_so_too(shop: Shop) -> None:
 async def test_it_is_refused_with_a_sentence(shop: Shop) -> None:
     sent = await lose_order(shop)
     values = f"'order', {shop.account.id}, {shop.house.holder_id}, '{sent.end_to_end_id}', 'early', now()"
-    insert = f"insert into kept_case (kind, institution_id, holder_id, name, said, since) values ({values}) returning id"
+    insert = f"insert into kept_case (kind, institution_id, holder_id, name, facts, since) values ({values}) returning id"
     row_id = await shop.live.fetchval(insert)
     until = r"may still be called, or take effect, until 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d-03$"
     with pytest.raises(errors.BadRequest, match=until):
@@ -269,7 +269,7 @@ async def test_it_is_refused_with_a_sentence(shop: Shop) -> None:
     with pytest.raises(errors.BadRequest, match=f"the statement of {first} was not read whole"):
         await want(shop, row_id)
     (other,) = await shop.live.fetch(
-        "insert into kept_case (kind, name, said, since) values ('rail', 'position', 'x', now()) returning id"
+        "insert into kept_case (kind, name, facts, since) values ('rail', 'position', 'x', now()) returning id"
     )
     with pytest.raises(errors.BadRequest, match="it has no order over an account at an institution"):
         await want(shop, other["id"])

@@ -53,7 +53,7 @@ async def read(shop: Shop, *lines: tuple[str, str], account: Any = None, **told:
 async def ask(shop: Shop, said: str | None, *lines: tuple[str, str], **told: Any) -> bool:
     """Read a file of one day, and give an answer about its lines; returns whether they are a question."""
     names = await read(shop, *lines, **told)
-    cases = [case for case in await look(shop) if case.name == on(shop).isoformat() and names[0] in case.said]
+    cases = [case for case in await look(shop) if case.name == on(shop).isoformat() and names[0] in case.facts]
     assert len(cases) <= 1
     if cases and said is not None:
         await answer(shop, cases[0].id, **{said: names})
@@ -140,7 +140,7 @@ async def test_another_answer_begins_the_rehearsal_anew_and_ends_what_is_remembe
     await confirm_waiting(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "separate", proposed.code)
     assert ((await waiting(shop))[name], await listed(shop)) == ("perhaps_balance", [])
     (case,) = await look(shop)
-    assert name in case.said
+    assert name in case.facts
     shop.live.clock.advance(days=1)
     assert await ask(shop, None, ("30.00", BALANCE + " 3/3"))
     rows = await as_operator(shop.live.context).pool.fetch("select operator, verb from audit order by id desc limit 20")

@@ -74,7 +74,7 @@ async def test_a_sum_that_is_separated_moves_nothing_and_waits_for_an_answer(sho
         await read(shop, TOTAL, closing="107.00")
         await statement_usecases.settle_waiting(shop.live.context, shop.account, is_deep=True)
     (case,) = await look(shop)
-    assert "line S1 of +R$ 7,00, pix, separated" in case.said
+    assert "line S1 of +R$ 7,00, pix, separated" in case.facts
     # Its payments are joined to lines of their own, and another answer says what it was.
     names = [row["end_to_end_id"] for row in await shop.live.fetch("select end_to_end_id from transfer order by 1")]
     cents = [row["amount_cents"] for row in await shop.live.fetch("select * from transfer order by end_to_end_id")]
@@ -232,7 +232,7 @@ async def test_a_line_that_was_set_aside_by_mistake_waits_again_until_its_day_wa
         assert (await waiting(shop), await moved(shop)) == ({"S1": "perhaps_balance"}, [1_00])
         await read(shop, ("S1", "50.00", "SALDO A"), ("T1", "1.00", "TARIFA"), closing="152.00")
     (case,) = await look(shop)
-    assert "line S1 of +R$ 50,00, other, perhaps_balance" in case.said
+    assert "line S1 of +R$ 50,00, other, perhaps_balance" in case.facts
     await answer(shop, case.id, aside=["S1"])
     (case,) = await look(shop)
     wanted = WantedAdjustment(case_id=case.id, kind="bank_error")

@@ -365,7 +365,7 @@ async def test_certificates_that_end_are_told_everywhere(live: Service, there: F
         with pytest.raises(errors.ServiceUnavailable, match=f"a certificate .* {said}$") as told:
             await check_accounts(shop.context)
         shown = await account_usecases.read_account(as_operator(live.context), "loja")
-        assert [(one.used.part, one.said) for one in shown.ending] == [("receiving", said)]
+        assert [(one.used.part, one.text) for one in shown.ending] == [("receiving", said)]
         tried = await try_permissions(as_operator(live.context), there.open, shop.account)
         assert (tried[-1].name, tried[-1].is_given, tried[-1].explanation) == ("certificate receiving", days > 0, said)
     assert quoted("A certificate at an institution has ended") == [f"health: degraded; institutions: {told.value.message}"]

@@ -201,7 +201,7 @@ async def test_the_first_file_waits_for_a_person_with_one_case(shop: Shop) -> No
     for _ in range(2):
         await look_for_cases(shop.context)
     (case,) = await list_cases(shop.context, kind="file")
-    assert "`institution statement loja`" in case.case.said
+    assert "`institution statement loja`" in case.case.facts
     content = await fetch_own_file(maria, shop.there.open, "loja")
     preview = await preview_file(maria, "loja", content, is_own=True)
     assert preview is not None

@@ -312,7 +312,7 @@ async def test_what_a_second_form_lacks_and_another_balance_are_the_days_case(ba
     assert (await bank.moved(), await bank.asked()) == ([-200, -100], ["2026-07-01"])
     await case_usecases.look_for_cases(bank.context)
     (case,) = await case_usecases.list_cases(bank.context, kind="day")
-    assert "a second form of its statement contradicts 2 of its lines and balances" in case.case.said
+    assert "a second form of its statement contradicts 2 of its lines and balances" in case.case.facts
     await bank.read_file(make_july_camt(C1, ("C2", "-2.00", "FEES", "01"), closing="97.00"))
     assert (await bank.states(), await bank.asked()) == (["closed"], [])
 

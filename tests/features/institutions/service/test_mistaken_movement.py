@@ -520,7 +520,7 @@ async def test_two_operators_record_a_line_that_no_list_has(shop: Shop, *, is_na
     assert await look(shop) == [], "a reading may still tell it"
     shop.live.clock.advance(days=2)
     (shown,) = await look(shop)
-    assert (shown.case.amount_cents, "`case adjust`" in shown.case.said) == (700, True)
+    assert (shown.case.amount_cents, "`case adjust`" in shown.case.facts) == (700, True)
     if not is_named:
         with pytest.raises(errors.BadRequest, match="returns: the line names no Pix"):
             await record(shop, shown.case.id)

@@ -94,7 +94,7 @@ async def test_two_operators_close_an_account_and_its_balance_leaves(live: Servi
 async def test_nothing_is_adjusted_on_a_closed_account(live: Service, there: FakeInstitution) -> None:
     shop, maria, joana = await open_filled(live, there)
     (case,) = await live.fetch(
-        "insert into kept_case (kind, institution_id, holder_id, name, amount_cents, said, since)"
+        "insert into kept_case (kind, institution_id, holder_id, name, amount_cents, facts, since)"
         f" values ('day', {shop.account.id}, {shop.account.house_id}, '2026-06-20', 300, 'a difference', now()) returning id"
     )
     wanted = WantedAdjustment(case_id=case["id"], kind="bank_error")

@@ -110,7 +110,7 @@ async def test_a_late_give_back_is_a_case_until_it_goes(giver: Shop, hindrance: 
     giver.live.clock.advance(days=1, minutes=1)
     (case,) = await look(giver)
     assert (case.institution_id, case.holder_id, case.amount_cents) == (giver.account.id, house_id, None)
-    assert reason in case.said
+    assert reason in case.facts
     if report is not None:
         await take_reports(giver.at, [decided(giver.live, report)])
     if hindrance == "limit":
@@ -138,7 +138,7 @@ async def test_a_refund_that_has_not_left_waits_for_the_end_of_a_contest_and_is_
         giver.live.clock.advance(hours=9)
         await giver.move_orders()
     (case,) = await look(giver)
-    assert "does not leave: the payer contests the returned Pix" in case.said
+    assert "does not leave: the payer contests the returned Pix" in case.facts
     assert giver.there.given_back_cents == 0
     await take_reports(giver.at, [decided(giver.live, report, days=2)])
     giver.live.clock.advance(days=2)

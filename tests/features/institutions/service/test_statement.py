@@ -145,7 +145,7 @@ async def test_a_line_that_sums_many_pix_is_joined_by_a_persons_word_and_the_nex
     assert [(await books.item(name)).waits for name in ("S1", "R1")] == ["could_be_ours", "could_be_ours"]
     await case_usecases.look_for_cases(books.context)
     (case,) = [one.case for one in await case_usecases.list_cases(books.context)]
-    assert "it may be the sum of 2 Pix of the day, and `case answer --ours` confirms that" in case.said
+    assert "it may be the sum of 2 Pix of the day, and `case answer --ours` confirms that" in case.facts
     operator, other = as_operator(books.context, "ana"), as_operator(books.context, "bia")
     for line, match in (("R1", "ours: line R1 is not the sum"), ("S2", "ours: no line S2 waits")):
         with pytest.raises(errors.BadRequest, match=match):

@@ -108,7 +108,7 @@ async def test_sweeps_yield_what_they_do_if_a_day_is_read_last(shop: Shop, openi
     assert (await moved(shop), set((await waiting(shop)).values())) == ([], {"not_yet_read"})
     shop.live.clock.advance(days=5)
     (case,) = await look(shop)
-    assert (case.kind, case.name, "overnight" in case.said) == ("file", "2026-07-02", before > 0)
+    assert (case.kind, case.name, "overnight" in case.facts) == ("file", "2026-07-02", before > 0)
     lines = [("R2", "100.01", "RESGATE AUTOMATICO")] * (before > 0) + [("A2", f"-100.0{before // 100}", "APLICACAO AUTOMATICA")]
     await read_day(shop, 2, *lines, closing="0.00", opening=f"{100 - before}.00")
     cents = 100_04 + before // 100

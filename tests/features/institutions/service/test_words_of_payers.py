@@ -119,7 +119,7 @@ async def test_a_pix_that_is_read_after_its_day_has_closed_is_a_case(shop: Shop)
     await shop.read()
     assert await state(shop) == "closed_with_cases"
     (case,) = await look(shop)
-    assert late.end_to_end_id in case.said
+    assert late.end_to_end_id in case.facts
 
 
 @pytest.mark.parametrize(("form", "is_listed"), [("camt", False), ("ofx", False), ("camt", True)])
@@ -148,4 +148,4 @@ async def test_an_order_that_ends_after_its_day_has_closed_is_a_case_without_its
     cases = await look(shop)
     (day,) = await shop.live.fetch("select reopened_at is not null as was_reopened from institution_day")
     assert day["was_reopened"] == (not is_listed)
-    assert [sent.end_to_end_id in case.said for case in cases] == ([] if is_listed else [True])
+    assert [sent.end_to_end_id in case.facts for case in cases] == ([] if is_listed else [True])

@@ -97,7 +97,7 @@ async def _look_at_reports(context: Context) -> None:
                 institution_id=None,
                 name=str(report.id),
                 amount_cents=day_case.within_bounds(kept_report.find_amount(report) or 0),
-                said=cut(f"{report.kind} {report.name}: {report.reason}: {report.explanation}"),
+                facts=cut(f"{report.kind} {report.name}: {report.reason}: {report.explanation}"),
                 since=report.first_seen_at,
             )
             for report in reports
@@ -122,7 +122,7 @@ async def look_at_rail(context: Context) -> None:
                 holder_id=finding.holder_id,
                 name=f"{finding.rule}: {', '.join(finding.ids)}"[:255],
                 amount_cents=day_case.within_bounds(sign * (int(finding.expected or 0) - int(finding.found or 0))),
-                said=cut(f"the rail says {finding.expected or 'nothing'}, and we say {finding.found or 'nothing'}"),
+                facts=cut(f"the rail says {finding.expected or 'nothing'}, and we say {finding.found or 'nothing'}"),
                 since=finding.since or seen_at,
             )
             differences.append(difference)
@@ -159,7 +159,7 @@ async def _look_at_account(context: Context, account: InstitutionAccount) -> Non
                     institution_id=account.id,
                     name="files",
                     amount_cents=None,
-                    said=f"no file of {account.name} is read before a person confirms the first: {verb}",
+                    facts=f"no file of {account.name} is read before a person confirms the first: {verb}",
                     since=unconfirmed_since,
                 )
             )
@@ -188,7 +188,7 @@ async def _look_at_waiting(context: Context, connection: Connection, account: In
             holder_id=holder_id,
             name=name,
             amount_cents=None,
-            said=cut(f"{name} {text}"),
+            facts=cut(f"{name} {text}"),
             since=since,
         )
         for name, holder_id, text, since in found
@@ -207,20 +207,20 @@ async def list_cases(
     with_ended: bool = False,
     kind: rules.CaseKind | None = None,
     institution: str | None = None,
-    said: str | None = None,
+    facts: str | None = None,
 ) -> list[ShownCase]:
-    """List open cases, or all, the oldest open one first; ``said`` filters by their known facts.
+    """List open cases, or all, the oldest open one first; ``facts`` filters by their known facts.
 
     Raises:
         BadRequest: The text is empty: an unset variable would match all.
         NotFound: The account does not exist.
     """
-    if said == "":
-        raise errors.BadRequest("said: must not be empty: all of the kind would be taken")
+    if facts == "":
+        raise errors.BadRequest("facts: must not be empty: all of the kind would be taken")
     async with context.pool.acquire() as connection:
         named = {account.id: account.name for account in await account_store.list_all(connection)}
         only = None if institution is None else found(await account_store.find_named(connection, institution), institution)
-        cases = await case_store.list_oldest(connection, with_ended, kind, only.id if only else None, said, LISTED_MAX)
+        cases = await case_store.list_oldest(connection, with_ended, kind, only.id if only else None, facts, LISTED_MAX)
     return [_show(context, case, named) for case in cases]
 
 

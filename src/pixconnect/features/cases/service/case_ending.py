@@ -43,7 +43,7 @@ SILENT_MAX: Final = 1000  # maximum of an account's orders per check; if there a
 
 class WantedEnding(Struct, frozen=True, kw_only=True):
     case_id: int
-    said: rules.EndingClaim
+    claim: rules.EndingClaim
     evidence: rules.Evidence
     item_id: str | None = None  # the order's line of the statement, if several may be it
 
@@ -61,11 +61,9 @@ async def find_differences(
         if now >= order.over_at and not await _find_unread(connection, order, now)
     ]
     for ending, explanation in await case_store.list_contrary(connection, account.id):
-        cents = ending.amount_cents if ending.said == "settled" else -ending.amount_cents
+        cents = ending.amount_cents if ending.claim == "settled" else -ending.amount_cents
         why = explanation or f"the statement has the line {ending.contrary_item_id}"
-        differences.append(
-            _describe_difference(account, ending, cents, f"two operators have said {ending.said}, and now: {why}")
-        )
+        differences.append(_describe_difference(account, ending, cents, f"two operators claim {ending.claim}, and now: {why}"))
     return differences, len(silent) < SILENT_MAX
 
 
@@ -73,7 +71,7 @@ def _describe_difference(
     account: InstitutionAccount,
     order: rules.SilentOrder,
     amount_cents: int | None = None,
-    said: str | None = None,
+    facts: str | None = None,
     waiting: WaitingOrder | None = None,
 ) -> rules.Difference:
     words = f"the {order.line_kind} of {order.amount_cents} cents was called at {account.name} on {to_day(order.called_at)},"
@@ -86,7 +84,7 @@ def _describe_difference(
         holder_id=order.holder_id,
         name=order.order_name,
         amount_cents=amount_cents,
-        said=(said or f"{words} the institution never said how it ended; its statement of those days is whole")[
+        facts=(facts or f"{words} the institution never said how it ended; its statement of those days is whole")[
             : rules.TEXT_LENGTH_MAX
         ],
         since=order.called_at,
@@ -118,7 +116,7 @@ async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
         contents = dict[str, str | int](
             case_id=wanted.case_id,
             order=order.order_name,
-            said=wanted.said,
+            claim=wanted.claim,
             amount_cents=order.amount_cents,
             holder_id=order.holder_id,
             evidence_name=wanted.evidence.name,
@@ -127,7 +125,7 @@ async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
         )
         if item_id is not None:
             contents["item_id"] = item_id
-        if wanted.said == "never":
+        if wanted.claim == "never":
             # The other operator has to read them too: they may show that it left.
             contents["like"] = ", ".join(chain(*await _list_lines(connection, order)))
         proposal = make_proposal(context, "decide", contents, institution_id=order.institution_id)
@@ -142,15 +140,15 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         # Checked once more, under the locks: the institution may have reported since the proposal.
         order, item_id = await _find(context, connection, wanted)
         like = ", ".join(chain(*await _list_lines(connection, order)))
-        if wanted.said == "never" and like != proposal.contents.get("like"):
+        if wanted.claim == "never" and like != proposal.contents.get("like"):
             raise errors.BadRequest(
                 "confirm: other lines of the statement match the order since it was proposed: read them, and propose it again"
             )
-        ended = await _lock(connection, order, wanted.said)
+        ended = await _lock(connection, order, wanted.claim)
         ending = rules.CaseEnding(
             **structs.asdict(order),
             case_id=wanted.case_id,
-            said=wanted.said,
+            claim=wanted.claim,
             evidence_name=wanted.evidence.name,
             evidence_size=wanted.evidence.size,
             evidence_digest=wanted.evidence.digest,
@@ -167,7 +165,7 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         if item_id is not None and not ended.beside:
             key = (order.line_kind, order.resource_id)
             await item_store.join(connection, account.id, [ItemJoin(item_id=item_id, key=key, by="amount")])
-        await case_store.end(connection, [wanted.case_id], "decided", context.operator, f"{wanted.said}, by two operators")
+        await case_store.end(connection, [wanted.case_id], "decided", context.operator, f"{wanted.claim}, by two operators")
         await proposals.record_confirmed(context, connection, account, proposal, ending)
 
 
@@ -176,7 +174,7 @@ def _read(proposal: Proposal) -> WantedEnding:
     item_id = contents.get("item_id")
     return WantedEnding(
         case_id=int(contents["case_id"]),
-        said=rules.parse_ending_claim(str(contents["said"])),
+        claim=rules.parse_ending_claim(str(contents["claim"])),
         evidence=rules.Evidence(
             name=str(contents["evidence_name"]), size=int(contents["evidence_size"]), digest=str(contents["evidence_sha256"])
         ),
@@ -211,7 +209,7 @@ async def _find(context: Operator, connection: Connection, wanted: WantedEnding)
 
 async def _choose_item(connection: Connection, order: rules.SilentOrder, wanted: WantedEnding) -> str | None:
     """Choose the line of a settled order: it is matched, so that it becomes nothing else; one that is matched stays."""
-    if wanted.said == "never":
+    if wanted.claim == "never":
         if wanted.item_id is not None:
             raise errors.BadRequest("item: what never left is on no line")
         return None

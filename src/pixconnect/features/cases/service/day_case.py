@@ -57,7 +57,7 @@ def describe_gap(account: InstitutionAccount, gap: BalanceGap) -> Difference:
         # Files are read in the order of days: an operator's closing holds if one of the first days is read.
         name=gap.last_on.isoformat(),
         amount_cents=within_bounds(moved_cents - gap.shown_cents),
-        said=f"no file covers all of {days}: the balance was {show_reais(gap.before_cents)} at the end of {before_on},"
+        facts=f"no file covers all of {days}: the balance was {show_reais(gap.before_cents)} at the end of {before_on},"
         f" and {show_reais(gap.after_cents)} at the beginning of {after_on}, a difference of {_format_cents(moved_cents)}"
         f"{shown}; read a file of {days}: `institution statement {account.name} FILE`",
         since=datetime.combine(gap.first_on, time(0), SAO_PAULO),
@@ -98,7 +98,7 @@ def _of_day(
         name=day.isoformat(),
         # Booked amounts that the institution lacks count negative.
         amount_cents=within_bounds(apart_cents + first_cents + unrecorded_cents - booked_cents),
-        said=_cut_list(facts),
+        facts=_cut_list(facts),
         since=datetime.combine(day, time(0), SAO_PAULO),
     )
 

@@ -154,6 +154,6 @@ def _describe_difference(account: InstitutionAccount, found: DifferenceRange, no
         holder_id=account.house_id,
         name=_NAME,
         amount_cents=max(-AMOUNT_MAX_CENTS, min(found.certain_cents, AMOUNT_MAX_CENTS)),
-        said=f"the balance at the institution differs{least} from the books, open orders and waiting lines counted",
+        facts=f"the balance at the institution differs{least} from the books, open orders and waiting lines counted",
         since=now,
     )

@@ -257,13 +257,13 @@ async def _find_waiting(context: Operator, connection: Connection, account: Inst
         return None
     span = await find_unmatched(connection, account, context.clock.now())
     asked = {item.item_id for item in span.items}
-    present = {one.name: (one.amount_cents, one.said) for one in list_differences(account, span)}
+    present = {one.name: (one.amount_cents, one.facts) for one in list_differences(account, span)}
     for item in waiting:
         case = await case_store.find_named(connection, "day", account.id, item.day.isoformat())
         if case is None or case.ended_as != "closed":
             return item
         # Earlier days are no longer compared.
-        if item.day >= span.since and (item.item_id not in asked or present.get(case.name) != (case.amount_cents, case.said)):
+        if item.day >= span.since and (item.item_id not in asked or present.get(case.name) != (case.amount_cents, case.facts)):
             return item
     return None
 

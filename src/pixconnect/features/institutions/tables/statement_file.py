@@ -197,7 +197,7 @@ _MOVEMENTS: Final[LiteralString] = f"""
 
 # A debit awaits no reversal if two operators closed its order as never sent: the line contradicts them.
 _MAY_LEAVE: Final[LiteralString] = """
-    and not exists (select from case_ending where case_ending.order_name = {name} and said = 'never')
+    and not exists (select from case_ending where case_ending.order_name = {name} and claim = 'never')
 """
 _OF_TRANSFERS: Final[LiteralString] = _TRANSFERS + _MAY_LEAVE.replace("{name}", "transfer.end_to_end_id")
 _OF_REFUNDS: Final[LiteralString] = _REFUNDS + _MAY_LEAVE.replace("{name}", "refund.return_id")

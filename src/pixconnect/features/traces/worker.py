@@ -62,7 +62,7 @@ class OrderTraces:
         except Exception as error:  # noqa: BLE001  no trace is worth an order that waits
             _log.warning("orders go on without their traces", reason=type(error).__name__)
             return
-        known = {name: TracedOrder(at=at, traceparent=told) for name, at, told in found if told}
+        known = {name: TracedOrder(at=at, traceparent=traceparent) for name, at, traceparent in found if traceparent}
         for name in unknown:
             self._by_name.keep(name, known.get(name))
 
@@ -187,7 +187,7 @@ class TracedAttempts:
     async def _find(self, wanted: Sequence[Resource]) -> list[str | None]:
         kinds, ids = [kind for kind, _, _ in wanted], [resource_id for _, resource_id, _ in wanted]
         rows = await trace_store.find_of_resources(self._pool, kinds, ids, [holder_id for _, _, holder_id in wanted])
-        found = {(kind, resource_id, holder_id): told for kind, resource_id, holder_id, told in rows}
+        found = {(kind, resource_id, holder_id): traceparent for kind, resource_id, holder_id, traceparent in rows}
         return [found.get(resource) or None for resource in wanted]
 
 

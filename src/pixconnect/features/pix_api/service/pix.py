@@ -365,7 +365,7 @@ async def _start(context: Context, caller: Caller, refund_id: str, request: Refu
     except tuple(_REFUSED) as refusal:
         if is_new and isinstance(refusal, errors.ExternalIdConflict):
             raise
-        name, reason = next(said for kind, said in _REFUSED.items() if isinstance(refusal, kind))
+        name, reason = next(words for kind, words in _REFUSED.items() if isinstance(refusal, kind))
     values = {"id": refund_id, "e2eid": request.end_to_end_id, "devolucao.valor": format_reais(request.amount_cents)}
     raise Violated(ENTITY, [_row(name, reason, values.get(name))])
 

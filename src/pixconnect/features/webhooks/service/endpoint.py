@@ -358,7 +358,7 @@ def _check_count(count: int) -> None:
 def notify_key(work: UnitOfWork, event: Event, happened: Transfer | Refund) -> None:
     if event.holder_id in work.key_webhook_holders and notifies_key(happened):
         transfer = None if isinstance(happened, Refund) else happened
-        told = KeyWebhookEvent(
+        key_event = KeyWebhookEvent(
             event_id=event.id,
             holder_id=event.holder_id,
             transfer_id=happened.transfer_id if isinstance(happened, Refund) else happened.id,
@@ -367,7 +367,7 @@ def notify_key(work: UnitOfWork, event: Event, happened: Transfer | Refund) -> N
             is_sent=transfer is not None and transfer.direction == "OUT",
             announced_at=event.created_at,
         )
-        work.put(KEY_WEBHOOK_EVENTS, told)
+        work.put(KEY_WEBHOOK_EVENTS, key_event)
 
 
 FOLLOWERS: Final = (Follower(notify_key),)

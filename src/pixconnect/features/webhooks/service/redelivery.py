@@ -132,21 +132,21 @@ async def redeliver_events_to(
         # the rest: it leaves out events that still wait.
         count, started_at = 0, await service_now_to_write(context.clock, connection)
         for holder_id in holder_ids:
-            place, told = (oldest, 0), None
-            while told is None or len(told) == batch_max:
+            place, replayed = (oldest, 0), None
+            while replayed is None or len(replayed) == batch_max:
                 async with write.begin_on(connection):
                     now = await service_now_to_write(context.clock, connection)
                     # Its owner may change or delete it between two batches.
                     found = (await endpoint_store.find_many(connection, [endpoint.id])).get(endpoint.id)
-                    told = []
+                    replayed = []
                     if found is not None:
-                        told = await redelivery_store.redeliver_events(
+                        replayed = await redelivery_store.redeliver_events(
                             connection, found, holder_id, place, newest, now, batch_max
                         )
                     await audit.record_act(connection, act)
                 wake_workers()
-                count, act = count + len(told), None
-                place = told[-1] if told else place
+                count, act = count + len(replayed), None
+                place = replayed[-1] if replayed else place
         # Afterwards: a later event of a resource then waits for its repeated one.
         async with write.begin_on(connection):
             now = await service_now_to_write(context.clock, connection)

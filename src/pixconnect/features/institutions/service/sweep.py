@@ -63,7 +63,7 @@ async def complete_payers(context: Context, reported: Mapping[str, tuple[Transfe
     """Record new facts of lists about payers; a payer completed before stays.
 
     Args:
-        told: The recorded transfer and the payer as it is listed now, by end-to-end id; they do not contradict each other.
+        reported: By end-to-end id, the recorded transfer and the payer as listed now; they do not contradict each other.
     """
     more = [
         ListedPayer(holder_id=transfer.holder_id, transfer_id=transfer.id, party=party)

@@ -242,7 +242,7 @@ _IS_ALONE: Final[LiteralString] = """
     ) and not exists (
         select from institution_item_part as part where part.institution_id = $1 and part.kind = line.kind
             and part.record_id = case when line.kind in ('transfer', 'refund') then line.id::bigint end
-    ) and not exists (
+    ) and (line.kind <> 'refund' or not exists (
         -- The lines that took the money of its block, or of its contest's, if nothing was covered here.
         select from (
             select step.block_id, (
@@ -258,7 +258,7 @@ _IS_ALONE: Final[LiteralString] = """
             on debit.institution_id = $1 and debit.joined_kind = 'block' and debit.joined_id = paid.block_id::text
         group by paid.block_id, paid.cents
         having sum(case when debit.is_reversal then -debit.amount_cents else debit.amount_cents end) >= paid.cents
-    )
+    ))
 """
 # Transfers have an index for each span; the others, which are few, are read once for all.
 _LIST_ALONE: Final[LiteralString] = f"""

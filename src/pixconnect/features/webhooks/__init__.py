@@ -11,6 +11,7 @@ FEATURE: Final = Feature(
     followers=("features.webhooks.service.endpoint:FOLLOWERS",),
     sealed_kinds=("features.webhooks.service.endpoint:SEALED_KINDS",),
     key_removals=("features.webhooks.service.endpoint:KEY_REMOVALS",),
+    rules=("features.webhooks.checks:DELIVERIES",),
     verbs=(
         Verb(
             *("below operator", "endpoint", "features.webhooks.cli.endpoint_operator:app"), "Manage holders' webhook endpoints."

@@ -171,8 +171,7 @@ async def write(
     if not group.claims and not group.fees:
         return await tables.insert_orders(pool, kind, now, list(arriving.values())), arriving, []
     async with pool.acquire() as connection, connection.transaction():
-        rows = await connection.fetch(tables.FIND_CODES, list(group.claims.values()))
-        codes: dict[str, MerchantClaim] = {row["txid"]: MerchantClaim(*row) for row in rows}
+        codes = await tables.find_codes(connection, list(group.claims.values()))
         arriving, paid = judge_claims(arriving, group.claims, codes)
         taken = await tables.insert_orders(connection, kind, now, list(arriving.values()))
         # An order that was known already does not pay again.

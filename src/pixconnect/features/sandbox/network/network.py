@@ -26,15 +26,7 @@ from pixconnect.features.sandbox.network import answers, behaviour, tables
 from pixconnect.features.sandbox.network.answers import OrderGroup
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Message
 from pixconnect.features.sandbox.network.outbox import Outbox, Pending, SharedLock, list_parts
-from pixconnect.features.sandbox.network.tables import (
-    Acknowledged,
-    AfterStep,
-    DueOrder,
-    KnownOrder,
-    NewArrival,
-    NewOrder,
-    Original,
-)
+from pixconnect.features.sandbox.network.tables import Acknowledged, AfterStep, DueOrder, KnownOrder, NewArrival, NewOrder
 from pixconnect.features.sandbox.rules import Due, SandboxUnavailable
 from pixconnect.kernel.register import is_outside_window
 from pixconnect.kernel.rules.rail import Acknowledgement, NeverTaken, Order, QueryAnswer, RefundOrder, Taken, Unknown
@@ -108,8 +100,7 @@ class Network:
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[answers.OrderAnswer]:
         """Take refund orders; the payer's institution rejects (AM09) more than it sent."""
         async with self.giving_back:
-            rows = await self._pool.fetch(tables.REFUNDED, [order.original_end_to_end_id for order in orders])
-            originals: dict[str, Original] = {row["id"]: Original(*row) for row in rows}
+            originals = await tables.find_originals(self._pool, [order.original_end_to_end_id for order in orders])
             taken = answers.read_refunds(self._faults, orders, originals, self._latency_ms)
             return await self._take("refund", taken)
 

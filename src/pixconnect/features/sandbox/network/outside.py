@@ -77,7 +77,7 @@ async def save_faults(pool: asyncpg.Pool, faults: Faults) -> None:
     """Store the remaining counts of rules; to be called before the message is answered."""
     if faults.changed:
         changed, faults.changed = faults.changed, {}
-        await pool.execute(directory.SAVE_TIMES, list(changed), list(changed.values()))
+        await directory.save_times(pool, changed)
 
 
 async def replace_faults(outside: Outside, rules: list[FaultRule]) -> list[FaultRule]:
@@ -106,8 +106,7 @@ async def find_entries(outside: Outside, keys: Set[str]) -> list[DirectoryEntry]
 
 
 async def list_keys(outside: Outside, _: None) -> list[DirectoryEntry]:
-    rows = await outside.pool.fetch(directory.LIST_ENTRIES, directory.ENTRIES_LISTED_MAX)
-    return [*directory.FIXED_ENTRIES.values(), *(directory.entry_of(*row) for row in rows)]
+    return [*directory.FIXED_ENTRIES.values(), *await directory.list_added(outside.pool)]
 
 
 async def add_key(outside: Outside, new: NewKey) -> DirectoryEntry:
@@ -117,9 +116,7 @@ async def add_key(outside: Outside, new: NewKey) -> DirectoryEntry:
         return found
     number = next(outside.entry_numbers)
     entry = directory.make_entry(new, number, outside.chance)
-    party = entry.party
-    row = (entry.key, entry.key_type, party.account_number, party.name, party.tax_id)
-    await outside.pool.execute(directory.INSERT_ENTRY, number, *row)
+    await directory.insert_entry(outside.pool, number, entry)
     # Read again: another request may have added the same key first.
     return await _find_entry(outside, entry.key) or entry
 
@@ -138,10 +135,9 @@ async def make_qr_code(outside: Outside, new: NewQrCode) -> str:
 
 
 async def serve_location(outside: Outside, token: str) -> str | None:
-    row = await outside.pool.fetchrow(directory.FIND_CODE, token)
-    if row is None:
+    code = await directory.find_code(outside.pool, token)
+    if code is None:
         return None
-    code = MerchantCode(*row)
     how = await _find_behaviour(outside, Message(operation="resolve", id=token, key=code.key, amount_cents=code.amount_cents))
     await _check_answers(how)
     return None if how.code is not None else outside.signer.sign(code, outside.clock.now())
@@ -291,8 +287,8 @@ async def _make_dynamic_code(outside: Outside, new: NewQrCode, key: str) -> str:
     if not identifiers.is_txid(txid):
         raise SandboxRefusal("invalid", "txid: must be 26 to 35 letters and digits in a dynamic code")
     token = outside.chance.uuid("token", number).hex
-    row = (txid, token, key, new.amount_cents, outside.clock.now())
-    if await outside.pool.fetchval(directory.INSERT_CODE, number, *row) is None:
+    code = MerchantCode(txid=txid, key=key, amount_cents=new.amount_cents, created_at=outside.clock.now(), is_paid=False)
+    if not await directory.insert_code(outside.pool, number, token, code):
         raise SandboxRefusal("invalid", "txid: another merchant's code has this txid already")
     return token
 

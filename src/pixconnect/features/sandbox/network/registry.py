@@ -8,7 +8,7 @@ and stored. They use real time, regardless of the sandbox clock.
 """
 
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -90,6 +90,25 @@ async def find_entries(pool: asyncpg.Pool, keys: Iterable[str]) -> list[Director
     return [entry_of(*row) for row in await pool.fetch(FIND_ENTRIES, list(keys))]
 
 
+async def list_added(pool: asyncpg.Pool) -> list[DirectoryEntry]:
+    return [entry_of(*row) for row in await pool.fetch(LIST_ENTRIES, ENTRIES_LISTED_MAX)]
+
+
+async def insert_entry(pool: asyncpg.Pool, number: int, entry: DirectoryEntry) -> None:
+    party = entry.party
+    await pool.execute(INSERT_ENTRY, number, entry.key, entry.key_type, party.account_number, party.name, party.tax_id)
+
+
+async def insert_code(pool: asyncpg.Pool, number: int, token: str, code: MerchantCode) -> bool:
+    row = await pool.fetchval(INSERT_CODE, number, code.txid, token, code.key, code.amount_cents, code.created_at)
+    return row is not None
+
+
+async def find_code(pool: asyncpg.Pool, token: str) -> MerchantCode | None:
+    row = await pool.fetchrow(FIND_CODE, token)
+    return None if row is None else MerchantCode(*row)
+
+
 async def read_rules(pool: asyncpg.Pool) -> list[FaultRule]:
     """Return the fault rules, each with its remaining ``times``."""
     rows = await pool.fetch("select rule, times_left from fault_rule order by position")
@@ -102,6 +121,10 @@ async def replace_rules(pool: asyncpg.Pool, rules: Sequence[FaultRule]) -> None:
         # In one transaction: a mixture of old and new rules would be a set that was never requested.
         await connection.execute("delete from fault_rule")
         await connection.executemany("insert into fault_rule (position, rule, times_left) values ($1, $2, $3)", rows)
+
+
+async def save_times(pool: asyncpg.Pool, times_left: Mapping[int, int]) -> None:
+    await pool.execute(SAVE_TIMES, list(times_left), list(times_left.values()))
 
 
 class MerchantSigner:

@@ -213,6 +213,11 @@ async def find_orders(executor: Executor, ids: Sequence[str], now: datetime) -> 
     return {row[0]: KnownOrder(*row) for row in rows}
 
 
+async def find_originals(executor: Executor, ids: Sequence[str]) -> dict[str, Original]:
+    rows = await executor.fetch(REFUNDED, ids)
+    return {row[0]: Original(*row) for row in rows}
+
+
 async def insert_arrivals(executor: Executor, arrivals: Sequence[NewArrival]) -> None:
     await executor.execute(INSERT_ARRIVALS, *_columns(arrivals))
 
@@ -256,3 +261,8 @@ async def write_clock(pool: asyncpg.Pool, offset: timedelta, before: datetime, a
                 await connection.execute(KEEP_SETTLED.format(table=table), before, after)
                 await connection.execute(BRING_NEARER.format(table=table), before, after)
         await connection.execute("update clock set moved_by = $1", offset)
+
+
+async def find_codes(executor: Executor, txids: Sequence[str]) -> dict[str, MerchantClaim]:
+    rows = await executor.fetch(FIND_CODES, txids)
+    return {row[0]: MerchantClaim(*row) for row in rows}
